@@ -18,6 +18,8 @@ module tremula_layouts
   ! Options of a layout whose ranks list what they own: some elements may be on no rank (tremula_partial), or on several
   ! ranks (tremula_copies). Their sum sets both.
   integer(c_int), parameter, public :: tremula_partial = 1, tremula_copies = 2
+  !> Stands in a list for a place of the buffer that has no element.
+  integer(int64), parameter, public :: tremula_no_element = -1
 
   type :: tremula_layout
     type(c_ptr) :: handle = c_null_ptr  ! the handle of the C interface
@@ -60,7 +62,8 @@ contains
   !> @param shape    global extents
   !> @param ranks    size of the group
   !> @param numbers  numbers of this rank's elements in the order of its buffer, counted from 1 with dimension 1
-  !>                 fastest. Each rank passes its own
+  !>                 fastest, or tremula_no_element for a place without an element (only on ranks that receive the
+  !>                 array, which may also list an element several times). Each rank passes its own
   !> @param options  tremula_partial, tremula_copies or their sum
   subroutine points(self, shape, ranks, numbers, options, ierr)
     class(tremula_layout), intent(inout) :: self
@@ -71,12 +74,14 @@ contains
     integer(c_int64_t), target :: extents(size(shape)), listed(max(size(numbers), 1))
     integer :: i
     extents = shape
-    if (any(numbers < 1 .or. numbers > product(extents))) then
-      call refuse('points: expected element numbers from 1 to '//decimal(product(extents))//'; found '// &
-        decimal(merge(minval(numbers), maxval(numbers), minval(numbers) < 1)), ierr)
-      return
-    end if
+    listed = tremula_no_element
     do i = 1, size(numbers)
+      if (numbers(i) == tremula_no_element) cycle
+      if (numbers(i) < 1 .or. numbers(i) > product(extents)) then
+        call refuse('points: expected element numbers from 1 to '//decimal(product(extents))// &
+          ', or tremula_no_element for a place without an element; found '//decimal(numbers(i)), ierr)
+        return
+      end if
       listed(i) = row_major(numbers(i), extents)
     end do
     call self%free()
@@ -84,7 +89,8 @@ contains
       c_loc(listed), self%handle), ierr)
   end subroutine
 
-  !> Like points, but with segments of a one-dimensional array: lengths(i) elements beginning with number begins(i).
+  !> Like points, but with segments of a one-dimensional array: lengths(i) elements beginning with number begins(i), or
+  !> as many places without an element if begins(i) is tremula_no_element.
   subroutine segments(self, extent, ranks, begins, lengths, options, ierr)
     class(tremula_layout), intent(inout) :: self
     integer(int64), intent(in) :: extent
@@ -98,8 +104,14 @@ contains
         decimal(size(begins, kind=int64)), ierr)
       return
     end if
+    if (any(begins < 1 .and. begins /= tremula_no_element)) then
+      call refuse('segments: expected element numbers from 1 to '//decimal(extent)// &
+        ', or tremula_no_element for places without an element; found '// &
+        decimal(minval(begins, mask=begins /= tremula_no_element)), ierr)
+      return
+    end if
     extents = extent
-    from(:size(begins)) = begins - 1
+    from(:size(begins)) = merge(begins, begins - 1, begins == tremula_no_element)
     elements(:size(begins)) = lengths
     call self%free()
     call report(tremula_layout_of_segments(1, c_loc(extents), ranks, flags(options), size(begins, kind=c_int64_t), c_loc(from), &

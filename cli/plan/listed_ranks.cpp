@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/plan/listed_ranks.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -55,6 +57,12 @@ ListedRanks match_all(const Layout& from, const Layout& to,
   validate_pair(from, to);
   ListedRanks ranks;
   auto& [sources, sinks, seconds] = ranks;
+  if (producers)
+    for (std::size_t r = 0; r < producers->size(); ++r) try {
+        (*producers)[r].expect_source(shape(from));
+      } catch (const core::Error& e) {
+        throw core::Error(e.code(), fmt::format("--from-lists: rank {}: {}", r, e.what()));
+      }
   sources.lists = producers ? std::move(*producers) : lists_of(from);
   sinks.lists = consumers ? std::move(*consumers) : lists_of(to);
   const std::size_t m = sources.lists.size(), n = sinks.lists.size();

@@ -101,9 +101,11 @@ private:
     std::vector<Index> numbers;
     for_each("point", [&](const YAML::Node& point) {
       numbers.push_back(point.IsSequence() ? number_of(indices(point)) : whole_number(point));
-      if (numbers.back() < 0 || numbers.back() >= elements_)
-        throw std::invalid_argument(
-            fmt::format("expected a number from 0 to {}, found {}", elements_ - 1, numbers.back()));
+      if (numbers.back() != index_calc::no_element &&
+          (numbers.back() < 0 || numbers.back() >= elements_))
+        throw std::invalid_argument(fmt::format(
+            "expected a number from 0 to {}, or {} for a place without an element, found {}",
+            elements_ - 1, index_calc::no_element, numbers.back()));
     });
     return IndexList::of_points(shape_, numbers);
   }

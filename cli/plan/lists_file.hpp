@@ -15,7 +15,7 @@ namespace tremula::cli {
 ///
 ///     - boxes: [[[0, 0], [4, 6]], [[8, 0], [9, 6]]]   beginning and end of each, the end exclusive
 ///     - segments: [[24, 30], [36, 60]]                beginning and end of each, as element numbers
-///     - points: [70, 71, [9, 3]]                      element numbers, or indices
+///     - points: [70, 71, [9, 3]]                      element numbers, or indices; -1: a place without one
 ///
 /// Elements are numbered from 0 in row-major order. A rank stores its elements in the order of its entry,
 /// each box row-major.

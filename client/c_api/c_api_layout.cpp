@@ -159,8 +159,8 @@ tremula_status tremula_layout_local(const tremula_layout* layout, int rank, int6
     const auto part = part_of(layout->layout, rank);
     const std::size_t dimensions = index_calc::dimensions(layout->layout);
     if (part.dimensions == 1 && dimensions > 1) {  // the buffer is along the last dimension
-      if (extents) std::fill_n(extents, dimensions - 1, part.elements > 0 ? 1 : 0);
-      if (strides) std::fill_n(strides, dimensions - 1, part.elements);
+      if (extents) std::fill_n(extents, dimensions - 1, part.extent[0] > 0 ? 1 : 0);
+      if (strides) std::fill_n(strides, dimensions - 1, part.extent[0]);
       if (extents) extents[dimensions - 1] = part.extent[0];
       if (strides) strides[dimensions - 1] = part.stride[0];
     } else {
@@ -245,6 +245,12 @@ tremula_status tremula_layout_hash(const tremula_layout* layout, int rank, tremu
                         fmt::format("hash: expected lists without copies, found \"{}\", which "
                                     "does not state which of the copies counts",
                                     to_string(layout->layout)));
+    if (listed != nullptr && listed->mine != nullptr && listed->mine->has_repeats())
+      throw core::Error(
+          core::Errc::unsupported,
+          fmt::format("hash: expected a list with every element once, found \"{}\" with an element "
+                      "at several places of this rank's buffer: list each element once",
+                      to_string(layout->layout)));
     if (layout->layout.changing() != nullptr) expect_grid(layout->layout, "hash");
     const auto part = part_of(layout->layout, rank);
     if (part.allocated > 0) expects_pointer(data, "data");

@@ -111,6 +111,7 @@ std::vector<ListedUpdate> match_updates(std::span<const Update> updates, std::ui
       const auto [from, to] = moved(updates[i]);
       const auto [my_from, my_to] = moved_parts(updates[i], me);
       validate_pair(from, to);
+      expect_source(updates[i].from);
       const auto source = list_of(from, me, my_from), sink = list_of(to, me, my_to);
       auto matched =
           match_lists(matched_sides(from, size, to, size), source.get(), sink.get(), me, mover);

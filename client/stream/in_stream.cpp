@@ -370,8 +370,13 @@ bool InStream::fills(int field) const {
   expects(links_.is_complete(), [&] {
     return fmt::format("stream '{}': expected begin_step before fills; found no link", name());
   });
-  return fields_.targets()[f].transformation.beta == 0.0 &&
-         (fields_.is_changing(f) || links_.arriving_elements(f) == fields_.part(f).elements);
+  if (fields_.targets()[f].transformation.beta != 0.0) return false;
+  if (fields_.is_changing(f)) return true;
+  const index_calc::LocalPart& part = fields_.part(f);
+  // Places of a list without an element, or outside the box, are never written.
+  const bool has_idle_places =
+      fields_[f].layout.listed() != nullptr && part.elements < part.allocated;
+  return !has_idle_places && links_.arriving_elements(f) == part.elements;
 }
 
 void InStream::end_step() {

@@ -37,6 +37,11 @@ void OutStream::check_produced(const std::string& stream, const std::string& fie
         "whose ranks' elements follow each other as they put them; found \"{}\": leave them out",
         stream, field, changing->dimension, to_string(layout));
   });
+  try {
+    expect_source(layout);
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("stream '{}', field '{}': {}", stream, field, e.what()));
+  }
   if (has_sums(layout))
     throw Error(Errc::unsupported,
                 fmt::format("stream '{}', field '{}': expected a producer whose ranks hold whole "

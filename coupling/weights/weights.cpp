@@ -52,6 +52,16 @@ std::vector<Owned> owned_of(const tremula_layout* layout, int rank, const Number
     for (std::int64_t i = 0; i < lengths[r]; ++i)
       owned.push_back({numbering.in_file(numbers[r] + i), places[r] + i});
   std::ranges::sort(owned, {}, &Owned::address);
+  const auto again = std::ranges::adjacent_find(owned, {}, &Owned::address);
+  if (again != owned.end())
+    throw Failure(
+        TREMULA_UNSUPPORTED,
+        fmt::format(
+            "weights: expected a layout that lists an element of the destination once on each "
+            "rank; found the element at address {} (counted from 0) at places {} and {} of "
+            "rank {}: list it once",
+            again->address, std::min(again->place, again[1].place),
+            std::max(again->place, again[1].place), rank));
   return owned;
 }
 

@@ -326,9 +326,9 @@ LocalPart part_at(const Listed& listed, const Storage&, const GridCoords&, Rank)
       "not from its text");
   LocalPart part;
   part.dimensions = 1;
-  part.extent[0] = part.elements = listed.elements;
-  part.stride[0] = part.elements > 0 ? 1 : 0;
-  part.allocated = listed.allocated;
+  part.elements = listed.elements;
+  part.extent[0] = part.allocated = listed.allocated;
+  part.stride[0] = part.allocated > 0 ? 1 : 0;
   return part;
 }
 

@@ -203,8 +203,8 @@ struct LocalPart {
 
 /// Returns the part of group rank `rank`. For a rank that takes no part, all members are 0; for one
 /// that owns no element, strides and `allocated` are 0. If ranks list what they own, the part is
-/// this rank's buffer, as one dimension. If owners are skewed and the rank has several blocks,
-/// these also form one dimension.
+/// this rank's buffer, as one dimension, whose extent includes places without an element. If owners
+/// are skewed and the rank has several blocks, these also form one dimension.
 /// @throws core::Error invalid_argument if `leading` is smaller than the rank needs, or this rank's list
 ///         is missing; unsupported where the constructor of OwnedBlocks throws it
 LocalPart local_part(const Layout& layout, Rank rank);

@@ -21,19 +21,19 @@ std::string joined(std::span<const Index> numbers) {
 
 void expect_inside(std::span<const Index> shape, Index all, Index begin, Index length) {
   if (length >= 0 && begin >= 0 && begin <= all && length <= all - begin) return;
-  check(false,
-        "index list: expected element numbers from 0 to {} in an array of {}, found a run of {} "
-        "beginning with number {}: list only the elements that this rank has, without placeholders "
-        "such as -1",
-        all - 1, joined(shape), length, begin);
+  check(
+      false,
+      "index list: expected element numbers from 0 to {} in an array of {}, found a run of {} "
+      "beginning with number {}: list elements of the array, or {} for a place without an element",
+      all - 1, joined(shape), length, begin, no_element);
 }
 
-/// Throws if `more` elements cannot be counted beside `elements`: some are listed again.
-void expect_countable(std::span<const Index> shape, Index elements, Index more) {
-  if (more <= beyond - elements) return;
+/// Throws if a buffer of `places` places cannot grow by `more`.
+void expect_countable(std::span<const Index> shape, Index places, Index more) {
+  if (more <= beyond - places) return;
   check(false,
-        "index list: expected every element once, found more than 2^63 - 1 elements of an array of "
-        "{}: list an element once on each rank, even if several ranks have copies of it",
+        "index list: expected a buffer of at most 2^63 - 1 places, found more for an array of {}: "
+        "list fewer elements, or fewer places without one",
         joined(shape));
 }
 
@@ -68,6 +68,49 @@ void for_each_row(std::span<const Index> shape, const ListRun& run, Visit&& visi
     visit(index, run.local + done, count);
     done += count;
   }
+}
+
+/// Returns the number and the place of a run, by which runs are sorted.
+std::pair<Index, Index> begin_of(const ListRun& run) { return {run.global, run.local}; }
+
+/// Adds pieces of runs that are cut at each other's ends.
+void add_cut(std::span<const ListRun> runs, std::vector<ListRun>& pieces) {
+  std::vector<Index> ends;
+  for (const ListRun& run : runs) ends.insert(ends.end(), {run.global, run.end()});
+  std::ranges::sort(ends);
+  const auto first = static_cast<std::ptrdiff_t>(pieces.size());
+  for (ListRun run : runs) {
+    const Index last = run.end();
+    for (auto end = std::ranges::upper_bound(ends, run.global); run.length > 0;
+         end = std::upper_bound(end, ends.end(), *end)) {
+      const Index length = std::min(*end, last) - run.global;
+      pieces.push_back({run.global, run.local, length});
+      run = {run.global + length, run.local + length, run.length - length};
+    }
+  }
+  std::ranges::sort(pieces.begin() + first, pieces.end(), {}, begin_of);
+}
+
+/// Returns the runs, cut where they overlap, so that two of them have all their elements in common
+/// or none. The runs ascend.
+std::vector<ListRun> cut_where_they_overlap(std::span<const ListRun> runs) {
+  std::vector<ListRun> pieces;
+  pieces.reserve(runs.size());
+  for (auto first = runs.begin(); first != runs.end();) {
+    auto last = first;
+    Index covered = first->end();
+    bool are_alike = true;
+    for (; last != runs.end() && last->global < covered; ++last) {
+      are_alike = are_alike && last->global == first->global && last->length == first->length;
+      covered = std::max(covered, last->end());
+    }
+    if (are_alike)
+      pieces.insert(pieces.end(), first, last);
+    else
+      add_cut({first, last}, pieces);
+    first = last;
+  }
+  return pieces;
 }
 
 Listed with_list(Listed rules, std::optional<IndexList> list) {
@@ -115,17 +158,14 @@ void IndexList::add(Index global, Index local, Index length) {
     runs_.push_back({global, local, length});
 }
 
-void IndexList::finish(std::span<const Index> shape) {
-  const auto number = [](const ListRun& run) { return std::pair(run.global, run.local); };
-  if (!std::ranges::is_sorted(runs_, {}, number)) std::ranges::sort(runs_, {}, number);
+void IndexList::finish() {
+  if (!std::ranges::is_sorted(runs_, {}, begin_of)) std::ranges::sort(runs_, {}, begin_of);
   std::size_t joined_runs = 0;
+  Index covered = 0;
   for (const ListRun& run : runs_) {
+    has_repeats_ = has_repeats_ || run.global < covered;
+    covered = std::max(covered, run.end());
     ListRun* const last = joined_runs > 0 ? &runs_[joined_runs - 1] : nullptr;
-    if (last != nullptr && last->global + last->length > run.global)
-      check(false,
-            "index list: expected every element once, found element {} at places {} and {} of the "
-            "buffer: list an element once on each rank, even if several ranks have copies of it",
-            element_text(shape, run.global), last->local + run.global - last->global, run.local);
     if (last != nullptr && last->global + last->length == run.global &&
         last->local + last->length == run.local)
       last->length += run.length;
@@ -133,16 +173,47 @@ void IndexList::finish(std::span<const Index> shape) {
       runs_[joined_runs++] = run;
   }
   runs_.resize(joined_runs);
+  if (has_repeats_) runs_ = cut_where_they_overlap(runs_);
+}
+
+void IndexList::expect_source(std::span<const Index> shape) const {
+  const auto refuse = [](const std::string& found) {
+    check(false,
+          "index list: expected each listed element once, and an element at every place of the "
+          "buffer, "
+          "on a rank that sends, found {}: list each element once and leave no place without one",
+          found);
+  };
+  const auto twice = std::ranges::adjacent_find(runs_, {}, &ListRun::global);
+  if (twice != runs_.end())
+    refuse(fmt::format("element {} at places {} and {}", element_text(shape, twice->global),
+                       twice->local, twice[1].local));
+  if (elements_ == allocated_) return;
+  std::vector<ListRun> by_place(runs_.begin(), runs_.end());
+  std::ranges::sort(by_place, {}, &ListRun::local);
+  Index place = 0;
+  for (const ListRun& run : by_place) {
+    if (run.local > place) break;
+    place = run.local + run.length;
+  }
+  refuse(fmt::format("no element at place {}", place));
+}
+
+void expect_source(const Layout& layout) {
+  const Listed* const listed = layout.listed();
+  if (listed != nullptr && listed->mine != nullptr) listed->mine->expect_source(listed->shape);
 }
 
 IndexList IndexList::of_points(std::span<const Index> shape, std::span<const Index> points) {
   const Index all = elements_of(shape);
   IndexList list;
   for (std::size_t i = 0; i < points.size(); ++i) {
+    if (points[i] == no_element) continue;
     if (points[i] < 0 || points[i] >= all) expect_inside(shape, all, points[i], 1);
     list.add(points[i], static_cast<Index>(i), 1);
   }
-  list.finish(shape);
+  list.finish();
+  list.allocated_ = static_cast<Index>(points.size());
   return list;
 }
 
@@ -153,12 +224,16 @@ IndexList IndexList::of_segments(std::span<const Index> shape, std::span<const I
         begins.size());
   const Index all = elements_of(shape);
   IndexList list;
+  Index place = 0;
   for (std::size_t i = 0; i < begins.size(); ++i) {
-    expect_inside(shape, all, begins[i], lengths[i]);
-    expect_countable(shape, list.elements_, lengths[i]);
-    list.add(begins[i], list.elements_, lengths[i]);
+    const bool is_empty = begins[i] == no_element && lengths[i] >= 0;
+    if (!is_empty) expect_inside(shape, all, begins[i], lengths[i]);
+    expect_countable(shape, place, lengths[i]);
+    if (!is_empty) list.add(begins[i], place, lengths[i]);
+    place += lengths[i];
   }
-  list.finish(shape);
+  list.finish();
+  list.allocated_ = place;
   return list;
 }
 
@@ -197,7 +272,7 @@ IndexList IndexList::of_boxes(std::span<const Index> shape, std::span<const Inde
       }
     }
   }
-  list.finish(shape);
+  list.finish();
   return list;
 }
 
@@ -243,6 +318,7 @@ IndexList IndexList::selected(std::span<const Index> shape, std::span<const Inde
         list.add(number * extents[last] + begin - origin[last], place + begin - index[last],
                  end - begin);
     });
+  if (has_repeats_) list.finish();
   list.allocated_ = allocated_;
   return list;
 }
@@ -251,12 +327,10 @@ IndexList IndexList::permuted(std::span<const Index> shape,
                               std::span<const std::size_t> axes) const {
   // stride[d]: increase of the number in the permuted array along dimension d of this one
   std::array<Index, max_dimensions> stride{};
-  std::vector<Index> other(shape.size());
   Index step = 1;
   for (std::size_t d = shape.size(); d-- > 0;) {
     stride[axes[d]] = step;
-    other[d] = shape[axes[d]];
-    step = saturating_product(step, other[d]);  // an extent may be 0
+    step = saturating_product(step, shape[axes[d]]);  // an extent may be 0
   }
   const Index along = stride[shape.size() - 1];
   IndexList list;
@@ -267,7 +341,7 @@ IndexList IndexList::permuted(std::span<const Index> shape,
       if (along == 1) return list.add(number, place, count);
       for (Index i = 0; i < count; ++i) list.add(number + i * along, place + i, 1);
     });
-  list.finish(other);
+  list.finish();
   list.allocated_ = allocated_;
   return list;
 }
@@ -278,7 +352,7 @@ IndexList IndexList::of_layout(const Layout& layout, Rank me, const LocalPart& p
   if (!coords || part.elements == 0) return list;
   if (const Skewed* const skewed = layout.skewed()) {
     list.add_blocks(*skewed, layout.storage().order, *coords);
-    list.finish(index_calc::shape(layout));
+    list.finish();
     return list;
   }
   const Grid& grid = expect_grid(layout, "list of what a rank owns");

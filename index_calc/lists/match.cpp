@@ -21,8 +21,7 @@ Index slice_begin(Index elements, RankCount s, RankCount count) {
 /// Calls visit(run) for the parts of ascending `runs` between `begin` and `end`.
 template <class Visit>
 void for_each_between(std::span<const ListRun> runs, Index begin, Index end, Visit&& visit) {
-  auto at = std::ranges::upper_bound(runs, begin, {},
-                                     [](const ListRun& run) { return run.global + run.length; });
+  auto at = std::ranges::upper_bound(runs, begin, {}, &ListRun::end);
   for (; at != runs.end() && at->global < end; ++at) {
     const Index first = std::max(at->global, begin), last = std::min(at->global + at->length, end);
     visit(ListRun{first, at->local + first - at->global, last - first});
@@ -39,23 +38,21 @@ Run first_behind(Run at, Run last, Index number, End&& end_of) {
                               [&](const auto& run) { return end_of(run) <= number; });
 }
 
-/// Calls visit(a, b) for each stretch of elements that two ascending lists have in common, as parts
-/// of their runs: both have the same number and length. O(stretches, times a logarithm)
+/// Calls visit(a, b) for each stretch of elements that two lists have in common, as parts of their
+/// runs: both have the same number and length. The stretches are in the order of `a`. An element
+/// that `b` lists several times is visited once for each of its places.
+/// @pre `a` ascends by the beginnings of its runs, `b` by beginnings and by ends
+/// Cost: proportional to the runs of `a` and the stretches, times a logarithm.
 template <class Visit>
 void for_each_common(std::span<const ListRun> a, std::span<const ListRun> b, Visit&& visit) {
-  const auto end_of = [](const ListRun& run) { return run.global + run.length; };
-  for (auto x = a.begin(), y = b.begin(); x != a.end() && y != b.end();) {
-    x = first_behind(x, a.end(), y->global, end_of);
-    if (x == a.end()) return;
-    y = first_behind(y, b.end(), x->global, end_of);
-    if (y == b.end()) return;
-    const Index x_end = end_of(*x), y_end = end_of(*y);
-    const Index first = std::max(x->global, y->global), last = std::min(x_end, y_end);
-    if (first < last)
-      visit(ListRun{first, x->local + first - x->global, last - first},
+  auto next = b.begin();
+  for (const ListRun& x : a) {
+    next = first_behind(next, b.end(), x.global, [](const ListRun& run) { return run.end(); });
+    for (auto y = next; y != b.end() && y->global < x.end(); ++y) {
+      const Index first = std::max(x.global, y->global), last = std::min(x.end(), y->end());
+      visit(ListRun{first, x.local + first - x.global, last - first},
             ListRun{first, y->local + first - y->global, last - first});
-    if (x_end <= y_end) ++x;
-    if (y_end <= x_end) ++y;
+    }
   }
 }
 
@@ -177,10 +174,9 @@ std::vector<Bytes> SourceMatch::places(std::span<const Bytes> from_directory) {
       const auto runs = reader.read(false, begin, end);
       if (runs.empty()) continue;
       const auto first =
-          std::ranges::upper_bound(list_.runs(), runs.front().global, {},
-                                   [](const ListRun& run) { return run.global + run.length; });
+          std::ranges::upper_bound(list_.runs(), runs.front().global, {}, &ListRun::end);
       for_each_common(
-          std::span(first, list_.runs().end()), runs, [&](const ListRun& mine, const ListRun&) {
+          runs, std::span(first, list_.runs().end()), [&](const ListRun&, const ListRun& mine) {
             places[sink].add(mine);
             ListRun* const last = wanted_[sink].empty() ? nullptr : &wanted_[sink].back();
             const bool goes_on = last != nullptr &&  // the border of a slice has cut the run
@@ -200,10 +196,10 @@ std::vector<PeerSegments> SourceMatch::segments(std::span<const Bytes> from_sink
   const Index all = elements_of(sides_.shape);
   std::vector<PeerSegments> result;
   for (std::size_t sink = 0; sink < wanted_.size(); ++sink) {
-    const auto theirs = RunReader(from_sinks[sink]).read(true, 0, all);
+    const auto theirs = RunReader(from_sinks[sink]).read(true, 0, all, true);
     PeerSegments peer{.peer = to_rank(sink), .segments = {}};
-    for_each_common(wanted_[sink], theirs, [&](const ListRun& a, const ListRun& b) {
-      peer.segments.push_back({{a.local}, {b.local}, a.length});
+    for_each_common(theirs, wanted_[sink], [&](const ListRun& there, const ListRun& mine) {
+      peer.segments.push_back({{mine.local}, {there.local}, mine.length});
     });
     if (!peer.segments.empty()) result.push_back(std::move(peer));
   }
@@ -218,9 +214,12 @@ std::vector<Bytes> SinkMatch::to_sources() const {
   std::vector<Bytes> out(static_cast<std::size_t>(sides_.sources));
   for (RankCount s = 0; s < sides_.sinks; ++s) {
     RunWriter runs(false);
+    Index covered = 0;
     for_each_between(list_.runs(), slice_begin(all, s, sides_.sinks),
-                     slice_begin(all, s + 1, sides_.sinks),
-                     [&](const ListRun& run) { runs.add(run); });
+                     slice_begin(all, s + 1, sides_.sinks), [&](const ListRun& run) {
+                       if (run.global >= covered) runs.add(run);  // leaves out repeats
+                       covered = run.global + run.length;
+                     });
     runs.write_to(out[static_cast<std::size_t>(s % sides_.sources)]);
   }
   return out;
@@ -263,10 +262,10 @@ std::vector<Bytes> SinkMatch::places(std::span<const Bytes> from_sources) {
   std::vector<RunWriter> places(from_sources.size(), RunWriter(true));
   for (std::size_t r = 0; r < from_sources.size(); ++r) {
     PeerSegments peer{.peer = to_rank(r), .segments = {}};
-    for_each_common(list_.runs(), RunReader(from_sources[r]).read(true, 0, all),
-                    [&](const ListRun& mine, const ListRun& theirs) {
+    for_each_common(RunReader(from_sources[r]).read(true, 0, all), list_.runs(),
+                    [&](const ListRun& there, const ListRun& mine) {
                       places[r].add(mine);
-                      peer.segments.push_back({{mine.local}, {theirs.local}, mine.length});
+                      peer.segments.push_back({{mine.local}, {there.local}, mine.length});
                     });
     if (!peer.segments.empty()) segments_.push_back(std::move(peer));
   }

@@ -11,7 +11,8 @@
 //
 // Step 1 takes a detour because the ranks on one side of a link cannot reach each other. All
 // functions are pure: the caller moves the bytes. Runs are sent in ascending order of their
-// numbers, and so are the elements on the wire.
+// numbers, and so are the elements on the wire. An element that a sink lists several times counts
+// once until step 4 and is sent to each of its places.
 //
 // Source: distributed directories as in the Zoltan library (Pinar & Hendrickson 2001) and YAXT.
 #include <span>

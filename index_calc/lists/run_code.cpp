@@ -41,7 +41,8 @@ void RunWriter::add(const ListRun& run) {
 
 void RunWriter::put_pending() {
   if (pending_.length == 0) return;
-  append(bytes_, static_cast<std::uint64_t>(pending_.global - end_));
+  const Index gap = pending_.global - end_;  // negative if elements are repeated
+  append(bytes_, has_places_ ? folded(gap) : static_cast<std::uint64_t>(gap));
   append(bytes_, static_cast<std::uint64_t>(pending_.length));
   if (has_places_) append(bytes_, folded(pending_.local - local_end_));
   end_ = pending_.global + pending_.length;
@@ -68,7 +69,7 @@ std::uint64_t RunReader::get() {
   refuse("a number of 64 bits, found a longer one");
 }
 
-std::vector<ListRun> RunReader::read(bool has_places, Index begin, Index end) {
+std::vector<ListRun> RunReader::read(bool has_places, Index begin, Index end, bool may_repeat) {
   const std::uint64_t count = get();
   if (count > left_.size() / (has_places ? 3 : 2)) refuse("as many runs as it says, found fewer");
   std::vector<ListRun> runs;
@@ -76,12 +77,13 @@ std::vector<ListRun> RunReader::read(bool has_places, Index begin, Index end) {
   Index at = 0, local = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t gap = get(), length = get();
-    const bool is_first = i == 0;
-    if (gap > static_cast<std::uint64_t>(end - at) ||
-        (is_first && gap < static_cast<std::uint64_t>(begin)) || length == 0 ||
-        length > static_cast<std::uint64_t>(end - at) - gap)
+    const Index least = i == 0 ? begin : may_repeat ? runs.back().global : at;
+    ListRun run{.length = static_cast<Index>(length)};
+    if (__builtin_add_overflow(at, has_places ? unfolded(gap) : static_cast<Index>(gap),
+                               &run.global) ||
+        run.global < least || run.global > end || length == 0 ||
+        length > static_cast<std::uint64_t>(end - run.global))
       refuse("numbers of the slice, found others");
-    ListRun run{.global = at + static_cast<Index>(gap), .length = static_cast<Index>(length)};
     if (has_places) {
       if (__builtin_add_overflow(local, unfolded(get()), &run.local) || run.local < 0 ||
           __builtin_add_overflow(run.local, run.length, &local))

@@ -2,7 +2,7 @@
 #pragma once
 // The encoding of runs in messages between ranks: numbers with 7 bits per byte (LEB128). The
 // position of a run is stored as the distance from the end of the previous run, so points close to
-// each other take two bytes.
+// each other take two bytes. In a list with places, a run may repeat elements of earlier runs.
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -17,7 +17,7 @@ namespace tremula::index_calc {
 class RunWriter {
 public:
   explicit RunWriter(bool has_places) : has_places_(has_places) {}
-  /// @pre runs are added in ascending order
+  /// @pre runs are added in ascending order; without places, none repeats an element
   void add(const ListRun& run);
   /// Appends the number of runs, and the runs.
   void write_to(core::Bytes& out);
@@ -38,8 +38,9 @@ public:
   bool is_at_end() const noexcept { return left_.empty(); }
   /// Reads the next list.
   /// @param begin, end  bounds of the numbers
+  /// @param may_repeat  whether runs may repeat elements; only for a list with places
   /// @throws core::Error protocol
-  std::vector<ListRun> read(bool has_places, Index begin, Index end);
+  std::vector<ListRun> read(bool has_places, Index begin, Index end, bool may_repeat = false);
 
 private:
   std::uint64_t get();

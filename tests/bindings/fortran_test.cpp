@@ -40,7 +40,8 @@ TEST(Fortran, RefusesMisuseWithAText) {
         "one: close it first; a stream whose close has failed may also be given up (give_up)",
         "an attribute of an undeclared field: stream 'matrix': expected a field from 0 to 0",
         "a layout without grid: layout", "a dimension too many: ", "an index counted from 0: ",
-        "a number counted from 0: points: expected element numbers from 1 to 24; found 0",
+        "a number counted from 0: points: expected element numbers from 1 to 24, or "
+        "tremula_no_element for a place without an element; found 0",
         "a stream that is not open: out: expected a pointer; found NULL", "an unknown option: ",
         "an origin without a whole: field value: expected both origin and whole",
         "extents of one dimension: local: expected extents with room for 2 numbers",

@@ -17,9 +17,11 @@ inline std::optional<std::vector<index_calc::IndexList>> lists_of(
   return lists;
 }
 
-inline Sides random_sides(Random& random, const std::vector<Index>& shape) {
+/// @param is_sink  whether consumers may list elements several times and have places without one
+inline Sides random_sides(Random& random, const std::vector<Index>& shape, bool is_sink = false) {
   Sides sides{random_side(random, shape, true), {}};
-  sides.second = random_side(random, shape, sides.first.layout.front().listed() != nullptr);
+  sides.second =
+      random_side(random, shape, sides.first.layout.front().listed() != nullptr, is_sink);
   return sides;
 }
 

@@ -414,6 +414,30 @@ class StreamsTest(unittest.TestCase):
                 _, filled = support.run(("producer", 2, produce), (group, 1, consume))
                 self.assertEqual(filled, [False])
 
+    def test_consumer_repeats_elements_and_leaves_gaps(self):
+        """A periodic halo repeats elements; the place of an element that does not exist stays as it is."""
+        wanted = np.array([[5, 0, 1, 2, 3, 4, 5, 0], [17, -1, 13, 14, -1, 16, 17, 12]])
+
+        def produce(session):
+            with session.out_stream("ring") as out:
+                value = out.field("value", "i64", Layout.block((18,), (2,)))
+                out.put(value, np.arange(session.rank * 9, session.rank * 9 + 9))
+                with self.assertRaisesRegex(tremula.InvalidArgument, r"found element \(0\) at places 0 and 1"):
+                    session.out_stream("again").field("value", "i64", Layout.of_points((18,), 2, [0, 0]))
+
+        def consume(session):
+            mine = wanted[session.rank]
+            with session.in_stream("ring") as stream:
+                value = stream.field("value", "i64", Layout.of_points((18,), 2, mine, is_partial=True))
+                for step in stream:
+                    self.assertEqual(stream.fills(value), session.rank == 0)
+                    np.testing.assert_array_equal(step[value], np.maximum(mine, 0))
+                    around = np.full(8, 7)
+                    step.get(value, out=around)
+                    np.testing.assert_array_equal(around, np.where(mine < 0, 7, mine))
+
+        support.run(("producer", 2, produce), ("consumer", 2, consume))
+
     def test_fills_says_whether_the_whole_part_arrives(self):
         turned = dict(axes=(1, 0))
         cases = [  # layout, parameters of the field, result of fills on each rank

@@ -112,6 +112,20 @@ std::vector<Tile> tiles_of_buffer(const IndexList& mine, const Package& package,
   return tiles;
 }
 
+/// Returns tiles of one row each, with those merged that overlap because a rank lists elements
+/// several times.
+std::vector<Tile> without_overlaps(std::vector<Tile> tiles) {
+  std::ranges::sort(tiles, {}, [](const Tile& t) { return std::pair(t.top, t.left); });
+  std::size_t kept = 0;
+  for (const Tile& tile : tiles)
+    if (kept > 0 && tiles[kept - 1].top == tile.top && tile.left < tiles[kept - 1].right)
+      tiles[kept - 1].right = std::max(tiles[kept - 1].right, tile.right);
+    else
+      tiles[kept++] = tile;
+  tiles.resize(kept);
+  return tiles;
+}
+
 /// Returns the shown part, along one dimension, of a package that is an outer product.
 Stretches shown_of(const index_calc::SegmentList& list, const Distribution& mine, GridCoord me,
                    Index shown) {
@@ -152,7 +166,8 @@ std::vector<HeldTiles> listed_tiles(const Redistribution& redistribution, Side s
   for (const Rank rank : sorted(ranks_of(redistribution.layout_of(side)))) {
     std::vector<Tile> tiles;
     const IndexList list = owned_list(redistribution, side, rank);
-    for (const ListRun& run : list.runs()) add_shown(run.global, run.length, part, tiles);
+    list.for_each_different(
+        [&](const ListRun& run) { add_shown(run.global, run.length, part, tiles); });
     for (const Tile& tile : tiles)
       for (Index column = tile.left; column < tile.right; ++column) {
         std::size_t& set =
@@ -210,8 +225,8 @@ std::vector<HeldTiles> held_tiles(const Redistribution& redistribution, Side sid
 std::vector<Tile> package_tiles(const Redistribution& redistribution, const RankPlan& plan,
                                 const Package& package, const ShownPart& part) {
   if (has_flat_plans(redistribution))
-    return joined(
-        tiles_of_buffer(owned_list(redistribution, redistribution.side, plan.rank), package, part));
+    return joined(without_overlaps(tiles_of_buffer(
+        owned_list(redistribution, redistribution.side, plan.rank), package, part)));
   const Layout& mine = redistribution.mine();
   const auto& dims = expect_grid(mine, "picture").dims;
   const GridCoords me = coords_of_member(mine, plan.rank);

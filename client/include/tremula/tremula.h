@@ -185,22 +185,30 @@ TREMULA_API tremula_status tremula_layout_on_mesh(int dimensions, const int64_t*
 #define TREMULA_COPIES \
   2u /* elements may be on several ranks: in a consumer each of them gets the
                               element, in a producer one of them sends it */
+/* In a list: a place of the buffer that has no element. */
+#define TREMULA_NO_ELEMENT (-1)
 /* Makes the layout of an array that is held by `ranks` ranks, each of which lists the elements that it
  * owns as points. This rank lists `count` points: element i of its buffer is element number points[i] of
  * the array, counted in row-major order from 0. The list is copied. Every rank passes its own list and
  * the same values for all other arguments; the ranks find each other's elements when they are linked.
- * Such an array cannot be declared by tremula_out_part and cannot be relabeled. */
+ * A rank that only receives the array may list an element several times, and gets it at each of
+ * those places. TREMULA_NO_ELEMENT in the list leaves a place of the buffer without an element;
+ * that place is never written. Declaring such a list in a producer, or as the source of a
+ * redistribution, returns TREMULA_INVALID_ARGUMENT. Such an array cannot be declared by
+ * tremula_out_part and cannot be relabeled. */
 TREMULA_API tremula_status tremula_layout_of_points(int dimensions, const int64_t* shape, int ranks,
                                                     unsigned options, int64_t count,
                                                     const int64_t* points, tremula_layout** layout);
 /* Makes such a layout from segments: segment i is the lengths[i] elements that begin with number
- * begins[i]. The segments follow each other in the buffer. Shape of begins and lengths: [count]. */
+ * begins[i], or lengths[i] places without an element if begins[i] is TREMULA_NO_ELEMENT. The
+ * segments follow each other in the buffer. Shape of begins and lengths: [count]. */
 TREMULA_API tremula_status tremula_layout_of_segments(int dimensions, const int64_t* shape,
                                                       int ranks, unsigned options, int64_t count,
                                                       const int64_t* begins, const int64_t* lengths,
                                                       tremula_layout** layout);
-/* Makes such a layout from boxes, each stored row-major. The boxes follow each other in the buffer. Shape
- * of origins and extents: [count][dimensions]. */
+/* Makes such a layout from boxes, each stored row-major. The boxes follow each other in the buffer.
+ * Boxes of a rank that only receives the array may overlap. Shape of origins and extents:
+ * [count][dimensions]. */
 TREMULA_API tremula_status tremula_layout_of_boxes(int dimensions, const int64_t* shape, int ranks,
                                                    unsigned options, int64_t count,
                                                    const int64_t* origins, const int64_t* extents,
@@ -229,7 +237,8 @@ TREMULA_API tremula_status tremula_layout_global_index(const tremula_layout* lay
                                                        int64_t* global);
 /* Lists the elements that `rank` owns as runs. Run i is the lengths[i] elements of the array that begin
  * with number numbers[i], counted in row-major order from 0. They are stored contiguously in the local
- * buffer of `rank`, from offset places[i], in elements. The runs are in ascending order of their numbers.
+ * buffer of `rank`, from offset places[i], in elements. The runs are in ascending order of their
+ * numbers, then of their places; an element at several places of the buffer is in several runs.
  * *count: on return the number of runs. On entry, each of the three arrays has room for *count runs, or all
  * three are NULL. Where ranks list their elements, the runs are those of the rank that made the layout,
  * whatever `rank` is. Costs a pass over the runs and, in a layout with `splits`, over its intervals. */
@@ -242,8 +251,9 @@ TREMULA_API tremula_status tremula_layout_runs(const tremula_layout* layout, int
  * ranks of further copies get 0. One differing element of up to 8 bytes always changes the sum; wider or
  * several differing elements go unnoticed with a probability of about 2^-64. The hash does not protect
  * against deliberately chosen elements. Where ranks list their elements, the hash is that of the rank
- * that made the layout, whatever `rank` is. Returns TREMULA_UNSUPPORTED for lists with TREMULA_COPIES, for
- * partial sums and for an extent that changes with every step.
+ * that made the layout, whatever `rank` is. Returns TREMULA_UNSUPPORTED for lists with
+ * TREMULA_COPIES, for a list with an element at several places, for partial sums and for an extent
+ * that changes with every step.
  * Costs a pass over the elements. */
 TREMULA_API tremula_status tremula_layout_hash(const tremula_layout* layout, int rank,
                                                tremula_type type, const void* data, size_t bytes,
@@ -666,9 +676,10 @@ TREMULA_API tremula_status tremula_in_get(tremula_in_stream* in, int field, void
                                           size_t bytes);
 /* Checks whether tremula_in_get of the step begun last sets every element of this rank's part, whatever the
  * buffer held. *fills: 1 if so, else 0. It is 0 if an update has a beta other than 0 or writes only a box of the
- * part, or if an element of the part is on no rank of a producer whose ranks list their elements
- * (TREMULA_PARTIAL). Memory that was never set would keep arbitrary values there: set it before get. Called after
- * the first begin_step. Does not wait. */
+ * part, if an element of the part is on no rank of a producer whose ranks list their elements
+ * (TREMULA_PARTIAL), or if this rank's list has a place without an element (TREMULA_NO_ELEMENT).
+ * Memory that was never set would keep arbitrary values there: set it before get. Called after the
+ * first begin_step. Does not wait. */
 TREMULA_API tremula_status tremula_in_fills(const tremula_in_stream* in, int field, int* fills);
 /* Ends the step and returns its room in the queue to the producer. Collective with restart_timeout. */
 TREMULA_API tremula_status tremula_in_end_step(tremula_in_stream* in);

@@ -206,7 +206,7 @@ public:
     bool has_copies = false;  ///< elements may be on several ranks
   };
   /// Returns a layout in which element i of this rank's buffer is element number points[i] of the array, counted in
-  /// row-major order from 0. See tremula_layout_of_points.
+  /// row-major order from 0, or TREMULA_NO_ELEMENT. See tremula_layout_of_points.
   static Layout of_points(const Listed& l, std::span<const Index> points) {
     tremula_layout* handle = nullptr;
     detail::check(tremula_layout_of_points(
@@ -215,7 +215,8 @@ public:
     return Layout(handle);
   }
   /// Returns a layout in which this rank owns segments. Segment i is the lengths[i] elements that begin with number
-  /// begins[i]. The segments follow each other in the buffer.
+  /// begins[i], or lengths[i] places without an element if begins[i] is TREMULA_NO_ELEMENT. The segments follow each
+  /// other in the buffer.
   static Layout of_segments(const Listed& l, std::span<const Index> begins,
                             std::span<const Index> lengths) {
     if (begins.size() != lengths.size())
@@ -227,7 +228,8 @@ public:
     return Layout(handle);
   }
   /// Returns a layout in which this rank owns boxes, each stored row-major. The boxes follow each other in the
-  /// buffer. Shape of origins and extents: [boxes * dimensions].
+  /// buffer. Boxes of a rank that only receives the array may overlap. Shape of origins and extents:
+  /// [boxes * dimensions].
   static Layout of_boxes(const Listed& l, std::span<const Index> origins,
                          std::span<const Index> extents) {
     if (l.shape.empty() || origins.size() != extents.size() || origins.size() % l.shape.size() != 0)

@@ -32,7 +32,16 @@ std::string text_of(const wire::Announce& fields) {
   return (text.empty() ? "no field" : text) + attributes_text(fields.attributes());
 }
 std::size_t buffer_bytes(const index_calc::LocalPart& part, core::ElementType type) {
-  return static_cast<std::size_t>(part.allocated) * core::element_bytes(type);
+  std::size_t bytes = 0;
+  expects(!__builtin_mul_overflow(static_cast<std::size_t>(part.allocated),
+                                  core::element_bytes(type), &bytes),
+          [&] {
+            return fmt::format(
+                "local buffer: expected at most 2^64 - 1 bytes; found {} elements of {}: list "
+                "fewer places",
+                part.allocated, core::to_string(type));
+          });
+  return bytes;
 }
 void check_time_unit(const proto::AttributeValues& values) {
   const auto* const texts = std::get_if<std::vector<std::string>>(&values);

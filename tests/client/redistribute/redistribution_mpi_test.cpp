@@ -140,8 +140,13 @@ TEST(RedistributionByMpi, MovesListedElements) {
     const std::vector<Index> shape{random.in(1, 12), random.in(1, 12)};
     const Index count = shape[0] * shape[1];
     const Layout::Listed listed{.shape = shape, .ranks = size};
-    const auto from_numbers = dealt_at_random(random, size, count)[mine],
-               to_numbers = dealt_at_random(random, size, count)[mine];
+    const auto from_numbers = dealt_at_random(random, size, count)[mine];
+    auto to_numbers = dealt_at_random(random, size, count)[mine];
+    if (random.one_in(2)) {  // some elements again, and a place without one
+      const auto again = to_numbers.size() / 2;
+      to_numbers.push_back(TREMULA_NO_ELEMENT);
+      for (std::size_t k = 0; k < again; ++k) to_numbers.push_back(to_numbers[again - k]);
+    }
     const bool is_plain = random.one_in(3);  // rows, dealt in turn
     const Layout rows =
         Layout::block_cyclic({.shape = shape, .grid = {size, 1}, .block = {1, shape[1]}});
@@ -158,7 +163,8 @@ TEST(RedistributionByMpi, MovesListedElements) {
                               .to_type = TREMULA_F64,
                               .update = {.alpha = 3}};
     std::vector<double> expected;
-    for (const Index number : wanted) expected.push_back(3.0 * static_cast<double>(number));
+    for (const Index number : wanted)
+      expected.push_back(number < 0 ? -1 : 3.0 * static_cast<double>(number));
     Redistribution redistribution(MPI_COMM_WORLD, {array});
     for (int round = 0; round < 2; ++round) {
       std::vector<double> found(wanted.size(), -1);

@@ -349,6 +349,14 @@ TEST_F(RefusedWeights, RefusesADestinationThatTheGroupCannotHold) {
     const auto text = opened({}, nullptr, expected);
     EXPECT_NE(text.find(c.words), text.npos) << c.layout << "\n" << text;
   }
+  tremula_layout_free(layout_);
+  const std::int64_t shape = 4, again[] = {0, 1, 2, 3, 1};
+  ASSERT_EQ(tremula_layout_of_points(1, &shape, 1, 0, 5, again, &layout_), TREMULA_OK);
+  const auto text = opened({}, nullptr, TREMULA_UNSUPPORTED);
+  EXPECT_NE(
+      text.find("found the element at address 1 (counted from 0) at places 1 and 4 of rank 0"),
+      text.npos)
+      << text;
 }
 
 TEST_F(RefusedWeights, RefusesATransposedArray) {

@@ -38,7 +38,20 @@ inline std::vector<std::pair<Index, Index>> random_runs(Random& random, Index al
   return runs;
 }
 
-inline Side random_points(Random& random, const std::vector<Index>& shape, RankCount ranks) {
+/// Repeats some of the numbers of a rank, and leaves out some places of its buffer.
+inline void add_exceptions(Random& random, std::vector<Index>& numbers) {
+  for (Index more = random.in(0, 5); more > 0; --more) {
+    const auto size = static_cast<Index>(numbers.size());
+    const auto first = random.in(0, size), count = std::min(random.in(1, 9), size - first);
+    std::vector<Index> added(numbers.begin() + first, numbers.begin() + first + count);
+    if (added.empty() || random.one_in(3)) added.assign(1, -1);
+    numbers.insert(numbers.begin() + random.in(0, size), added.begin(), added.end());
+  }
+}
+
+/// @param is_sink  whether ranks may list elements several times and have places without one
+inline Side random_points(Random& random, const std::vector<Index>& shape, RankCount ranks,
+                          bool is_sink) {
   Side side{.numbers = std::vector<std::vector<Index>>(static_cast<std::size_t>(ranks)),
             .is_partial = random.one_in(3),
             .has_copies = random.one_in(3)};
@@ -50,23 +63,38 @@ inline Side random_points(Random& random, const std::vector<Index>& shape, RankC
     if (side.has_copies && other != owner && random.one_in(4))
       for (Index i = length; i-- > 0;) side.numbers[other].push_back(begin + i);
   }
+  if (is_sink && random.one_in(2))
+    for (auto& points : side.numbers) add_exceptions(random, points);
   for (const auto& points : side.numbers)
     side.layout.push_back(listed_layout(shape, ranks, side.is_partial, side.has_copies,
                                         IndexList::of_points(shape, points)));
   return side;
 }
 
-inline Side random_segments(Random& random, const std::vector<Index>& shape, RankCount ranks) {
+inline Side random_segments(Random& random, const std::vector<Index>& shape, RankCount ranks,
+                            bool is_sink) {
   Side side{.numbers = std::vector<std::vector<Index>>(static_cast<std::size_t>(ranks))};
   std::vector<std::vector<Index>> begins(side.numbers.size()), lengths(side.numbers.size());
-  for (const auto& [begin, length] : random_runs(random, volume(shape), 20)) {
+  const Index all = volume(shape);
+  for (auto [begin, length] : random_runs(random, all, 20)) {
     const auto owner = static_cast<std::size_t>(random.in(0, ranks - 1));
-    begins[owner].push_back(begin);
-    lengths[owner].push_back(length);
-    for (Index i = 0; i < length; ++i) side.numbers[owner].push_back(begin + i);
+    const auto add = [&] {
+      begins[owner].push_back(begin);
+      lengths[owner].push_back(length);
+      for (Index i = 0; i < length; ++i) side.numbers[owner].push_back(begin < 0 ? -1 : begin + i);
+    };
+    if (is_sink && random.one_in(6)) {  // a part of the array that this rank may list again
+      const Index before = std::min(begin, random.in(0, 9));
+      begin -= before;
+      length = std::min(all - begin, before + length + random.in(0, 9));
+    }
+    add();
+    if (!is_sink || !random.one_in(6)) continue;
+    begin = -1;
+    add();
   }
   for (std::size_t r = 0; r < begins.size(); ++r)
-    side.layout.push_back(listed_layout(shape, ranks, false, false,
+    side.layout.push_back(listed_layout(shape, ranks, false, is_sink,
                                         IndexList::of_segments(shape, begins[r], lengths[r])));
   return side;
 }
@@ -123,13 +151,15 @@ inline Side random_computed(Random& random, const std::vector<Index>& shape) {
 
 /// Returns a random side.
 /// @param may_compute  whether the layout may be computed; if false, its ranks have lists
-inline Side random_side(Random& random, const std::vector<Index>& shape, bool may_compute) {
+/// @param is_sink    whether ranks may list elements several times and have places without one
+inline Side random_side(Random& random, const std::vector<Index>& shape, bool may_compute,
+                        bool is_sink = false) {
   const auto ranks = static_cast<RankCount>(random.in(1, 5));
   switch (random.in(0, may_compute ? 3 : 2)) {
     case 0:
-      return random_points(random, shape, ranks);
+      return random_points(random, shape, ranks, is_sink);
     case 1:
-      return random_segments(random, shape, ranks);
+      return random_segments(random, shape, ranks, is_sink);
     case 2:
       return random_boxes(random, shape, ranks);
     default:

@@ -431,7 +431,7 @@ TEST(View, NamesTheElementInEachPlaceOfAList) {
   Random random;
   for (int round = 0; round < testing_only::rounds(1000); ++round) {
     const Numbers shape = testing::random_shape(random);
-    const testing::Side side = testing::random_side(random, shape, false);
+    const testing::Side side = testing::random_side(random, shape, false, true);
     const Selection selection = random_selection(random, shape);
     const Axes axes = random_axes(random, shape.size());
     for (std::size_t rank = 0; rank < side.layout.size(); ++rank) {

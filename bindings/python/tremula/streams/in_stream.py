@@ -164,8 +164,9 @@ class InStream(Stream):
 
     def fills(self, field: Field | str) -> bool:
         """Returns whether `get`, in the step begun last, sets every element of this rank's part. It does not if `beta`
-        is given, if `extents` do not cover this part, or if the producer lacks elements (is_partial): an array made by
-        numpy.empty keeps arbitrary numbers there. Call it after the first begin_step; never blocks."""
+        is given, if `extents` do not cover this part, if this rank's list has a place without an element (-1), or if
+        the producer lacks elements (is_partial): an array made by numpy.empty keeps arbitrary numbers there. Call it
+        after the first begin_step; never blocks."""
         declared = self._number_of(field)
         self._check(lib.tremula_in_fills(self._handle, declared.number, ctypes.byref(found := ctypes.c_int())))
         return found.value != 0

@@ -117,7 +117,8 @@ class Layout:
         cls, shape: Sequence[int], ranks: int, points: Any, is_partial: bool = False, has_copies: bool = False
     ) -> Layout:
         """Makes the layout of an array for which each of `ranks` ranks lists the elements that it owns. This rank owns
-        `points`: element i of its buffer is element points[i] of the array, counted in row-major order.
+        `points`: element i of its buffer is element points[i] of the array, counted in row-major order. A rank that
+        only receives the array may list an element several times; -1 leaves a place of its buffer without an element.
 
         :param points: integers, shape [count]; if they have another shape, an array of that shape is also accepted
         :param is_partial: elements may be on no rank
@@ -139,7 +140,7 @@ class Layout:
         has_copies: bool = False,
     ) -> Layout:
         """Makes a layout like of_points, but from segments, stored one after the other: lengths[i] elements beginning
-        with element begins[i]."""
+        with element begins[i], or as many places without an element if it is -1."""
         held = [list_of(begins, "begins"), list_of(lengths, "lengths")]
         if held[0].size != held[1].size:
             raise InvalidArgument(f"lengths: expected one for each of {held[0].size} begins, found {held[1].size}")
@@ -156,7 +157,7 @@ class Layout:
         has_copies: bool = False,
     ) -> Layout:
         """Makes a layout like of_points, but from boxes, each row-major, stored one after the other in the buffer. If
-        there is only one box, an array of its shape is also accepted.
+        there is only one box, an array of its shape is also accepted. Boxes of a receiving rank may overlap.
 
         :param origins: where each box begins, shape [count][dimensions]; extents: its extents, in the same shape
         """

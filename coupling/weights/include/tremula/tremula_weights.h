@@ -60,8 +60,8 @@ typedef struct tremula_weights tremula_weights;
  * Collective over the session. TREMULA_MISMATCH: ranks read different files or options, or a shape does not
  * fit the file. TREMULA_INVALID_ARGUMENT: the file or an option cannot be read, or the layout is for
  * a different number of ranks. TREMULA_UNSUPPORTED: weights that need gradients, partial sums,
- * `normalize` with a file that does not state its normalization, or more than 2^31 - 1 source
- * elements for one rank. */
+ * a destination that lists an element several times on a rank, `normalize` with a file that does not
+ * state its normalization, or more than 2^31 - 1 source elements for one rank. */
 TREMULA_API tremula_status tremula_weights_open(tremula_session* session, const char* path,
                                                 const char* options,
                                                 const tremula_layout* destination,
