@@ -298,12 +298,9 @@ LocalPart part_at(const Skewed& skewed, const Storage& storage, const GridCoords
   const OwnedBlocks blocks = owned_blocks(skewed);
   const OwnerCoords owner = owner_coords(coords);
   LocalPart part;
-  Index count = 0;
+  const Index count = blocks.count(owner);
   BlockNumbers only{};
-  blocks.for_each_block(owner, [&](const BlockNumbers& block) {
-    only = block;
-    ++count;
-  });
+  if (count == 1) blocks.for_each_block(owner, [&](const BlockNumbers& block) { only = block; });
   part.dimensions = count == 1 ? blocks.dimensions() : 1;
   part.elements = part.allocated = blocks.elements(owner);
   if (count == 0) return part;

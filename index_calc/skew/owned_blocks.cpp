@@ -140,6 +140,14 @@ Index OwnedBlocks::elements(const OwnerCoords& owner) const {
   return sum;
 }
 
+Index OwnedBlocks::count(const OwnerCoords& owner) const {
+  Index sum = 0;
+  for_each_row(owner, [&](const BlockNumbers&, Index, std::span<const Block> blocks) {
+    sum += std::ssize(blocks);
+  });
+  return sum;
+}
+
 OwnedBlocks::Places::Places(const OwnedBlocks& blocks, const OwnerCoords& owner) : blocks_(blocks) {
   Index sum = 0;
   blocks.for_each_row(

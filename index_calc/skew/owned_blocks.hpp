@@ -45,6 +45,8 @@ public:
   /// Returns the number of elements of each rank at these coordinates.
   /// Cost: that of for_each_block, without the blocks of the last dimension.
   Index elements(const OwnerCoords& owner) const;
+  /// Returns the number of blocks at these coordinates that are not empty. Cost: as elements().
+  Index count(const OwnerCoords& owner) const;
 
   /// Calls visit(numbers) for each block at these coordinates that is not empty, in ascending order.
   /// Cost: proportional to the number of these blocks, plus the number of rows that may contain one of

@@ -424,12 +424,15 @@ TEST(SkewedPlan, TakesASmallTableForManyBlocks) {
     return "shape=" + std::to_string(extent) + "x" + std::to_string(extent) +
            " mesh=3 block=10x10 owner0=3x3:0/0/1/0/1/2/1/2/2";
   };
-  const Layout small = Layout::parse(text(90)), large = Layout::parse(text(9'000'000));
+  const Layout small = Layout::parse(text(90)), large = Layout::parse(text(900'000));
   EXPECT_EQ(memory_bytes(small), memory_bytes(large));
   const OwnedBlocks blocks = owned_blocks(*small.skewed());
   for (Index i = 0; i < 9; ++i)
     for (Index j = 0; j < 9; ++j) EXPECT_EQ(blocks.owner_of({i, j}), blocks.owner_of({j, i}));
-  for (const Rank rank : all_ranks(3)) EXPECT_EQ(local_part(small, rank).elements, 90 * 90 / 3);
+  for (const Rank rank : all_ranks(3)) {
+    EXPECT_EQ(local_part(small, rank).elements, 90 * 90 / 3);
+    EXPECT_EQ(local_part(large, rank).elements, Index{900'000} * 900'000 / 3);
+  }
 }
 
 TEST(SkewedPlan, RefusesSkewedBlocksWhereAGridIsNeeded) {

@@ -71,9 +71,8 @@ TEST(Skew, NamesTheFaultOfAText) {
   expect_refused(std::vector<Refused>{
       {"shape=9x9 mesh=2x2 owner0=sum",
        "position 26: expected block numbers b0, b1, ... and numbers, as in b0/2-b1+1, or a table "
-       "of "
-       "coordinates, as in 2x3:0/1/1/2/0/2 (partial sums and shards are not supported; an axis "
-       "without owner makes copies), found \"sum\""},
+       "of coordinates, as in 2x3:0/1/1/2/0/2 (partial sums and shards are not supported; an "
+       "axis without owner makes copies), found \"sum\""},
       {"shape=9x9 mesh=2x2 owner0=shard", "position 26: expected block numbers"},
       {"shape=9x9 mesh=2x2 owner0=*", "position 26: expected block numbers"},
       {"shape=9x9 mesh=2x2 owner0=", "position 26: expected block numbers"},
@@ -148,8 +147,9 @@ TEST(Skew, FindsTheBlocksOfEveryRankAndTheirPlaces) {
     for (const auto& [rank, numbers] : testing::skewed_numbers(layout)) {
       const OwnerCoords owner = owner_coords(grid.cell_of(rank)->coords);
       const OwnedBlocks::Places places(blocks, owner);
-      Index at = 0;
+      Index at = 0, count_of_blocks = 0;
       blocks.for_each_block(owner, [&](const BlockNumbers& block) {
+        ++count_of_blocks;
         ASSERT_EQ(places.of(block), at);
         ASSERT_EQ(blocks.owner_of(block), owner);
         Index first = 0, count = 1;
@@ -162,6 +162,7 @@ TEST(Skew, FindsTheBlocksOfEveryRankAndTheirPlaces) {
       });
       ASSERT_EQ(at, static_cast<Index>(numbers.size()));
       ASSERT_EQ(blocks.elements(owner), at);
+      ASSERT_EQ(blocks.count(owner), count_of_blocks);
     }
   }
 }
