@@ -180,8 +180,8 @@ void IndexList::expect_source(std::span<const Index> shape) const {
   const auto refuse = [](const std::string& found) {
     check(false,
           "index list: expected each listed element once, and an element at every place of the "
-          "buffer, "
-          "on a rank that sends, found {}: list each element once and leave no place without one",
+          "buffer, on a rank that sends, found {}: list each element once and leave no place "
+          "without one",
           found);
   };
   const auto twice = std::ranges::adjacent_find(runs_, {}, &ListRun::global);
